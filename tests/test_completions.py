@@ -30,6 +30,7 @@ from tests.world import SESH, World, eventually
 COMPLETIONS = Path(__file__).parents[1] / "completions"
 PROMPT = "> "
 NEW_COMMAND = "quite-a-rare-command"
+CONVERSATION = "00000000-aaaa-4222-8333-444444444444"
 
 
 class Terminal:
@@ -129,6 +130,10 @@ def _furnished(world: World, shell: str) -> Terminal:
     rare.write_text("#!/bin/sh\n")
     rare.chmod(0o755)
     (world.cwd / "only-directory").mkdir()
+    project = world.root / "home" / ".claude" / "projects" / "p"
+    project.mkdir(parents=True)
+    for one in (CONVERSATION, CONVERSATION.replace("0", "1")):
+        (project / f"{one}.jsonl").write_text(f'{{"cwd":"{world.cwd}"}}\n')
     for place in (world.root / "config" / "sesh", world.cwd / ".sesh"):
         (place / "templates").mkdir(parents=True)
     (world.root / "config" / "sesh" / "templates" / "night.toml").write_text("")
@@ -221,10 +226,12 @@ def test_names_are_offered_only_where_a_name_goes(terminal: Terminal) -> None:
 
 
 def test_names_are_asked_of_a_fast_lane() -> None:
-    """Any other command costs four times as much, at every Tab."""
+    """Any other command costs four times as much, at every Tab. (Conversations are in files of the
+    agents, which no lane reads.)"""
     for script in (path for path in COMPLETIONS.rglob("*") if path.is_file()):
         calls = re.findall(r"\bsesh (\S.*?) 2>/dev/null", script.read_text())
-        assert [call.split() for call in calls] == [LANES[0]], script
+        lanes = [LANES[0], ["conversations", "--json"]]
+        assert [call.split() for call in calls] == lanes, script
 
 
 def test_a_session_called_like_a_command_confuses_nobody(terminal: Terminal) -> None:
@@ -313,6 +320,14 @@ def test_templates_are_offered(terminal: Terminal) -> None:
         ("template new mine --from clau", "template new mine --from claude"),
     ):
         assert_completed(terminal, f"sesh {typed}", f"sesh {done}")
+
+
+def test_conversations_are_offered(terminal: Terminal) -> None:
+    ids = {"last", CONVERSATION, CONVERSATION.replace("0", "1")}
+    assert_listed(terminal, "sesh start -t claude --conversation ", ids)
+    line = "sesh start -t claude --conversation"
+    assert_completed(terminal, f"{line} 0", f"{line} {CONVERSATION}")
+    assert_completed(terminal, f"{line}=0", f"{line}={CONVERSATION}")
 
 
 def test_all_sort_keys_are_offered(terminal: Terminal) -> None:

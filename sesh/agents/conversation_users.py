@@ -11,11 +11,14 @@ from sesh.model.errors import ConversationInUseError
 from sesh.model.place import Process
 from sesh.model.record import Kit, Record
 from sesh.model.text.parse import TICKS, number
+from sesh.model.value_object import Value
 from sesh.places import agent_files
 from sesh.places.agent_files import Variables
 from sesh.state import records
 from sesh.system import process_marks, processes, quick_read
 from sesh.system.processes import Table
+
+_DEEPEST = 12  # processes between the one that writes a conversation and the launched agent
 
 
 def check(record: Record, conversation: str, variables: Variables) -> None:
@@ -31,26 +34,44 @@ def check(record: Record, conversation: str, variables: Variables) -> None:
         )
 
 
-def user(kit: Kit, program: str, conversation: str, variables: Variables) -> str | None:
-    """The session, or the process of this program, that uses a conversation; None: none does."""
-    paths = agent_files.transcripts(kit, conversation, variables)
-    return users(kit, program, {conversation: paths}, variables).get(conversation)
+class User(Value):
+    """Who uses a conversation: a session, or a process outside of sesh."""
+
+    session: str | None
+    pid: int | None
+
+    def __str__(self) -> str:
+        return f"session {self.session}" if self.session else f"process {self.pid}"
 
 
 def users(
     kit: Kit, program: str, conversations: Mapping[str, Collection[str]], variables: Variables
-) -> dict[str, str]:
-    """Who uses these conversations, each with its files: `session NAME` or `process PID`."""
-    pids = _processes(
-        kit, processes.of_program(processes.table(), program), conversations, variables
-    )
-    found = {conversation: f"process {pid}" for conversation, pid in pids.items()}
-    for entry in records.entries():
-        record = entry.readable
-        conversation = record.agent.conversation if record else None
-        if record and conversation in conversations and _may_use(record):
-            found[conversation or ""] = f"session {record.name}"
+) -> dict[str, User]:
+    """Who uses these conversations, each with its files."""
+    table = processes.table()
+    sessions = [entry.readable for entry in records.entries() if entry.readable]
+    agents = {
+        one.place.agent.process.pid: one.name for one in sessions if one.place.agent and alive(one)
+    }
+    candidates = processes.of_program(table, program)
+    found = {}
+    for conversation, pid in _processes(kit, candidates, conversations, variables).items():
+        name = next((agents[one] for one in _upwards(pid, table) if one in agents), None)
+        found[conversation] = User(name, None if name else pid)
+    for record in sessions:
+        known = record.agent.conversation
+        if known in conversations and _may_use(record):
+            found[known or ""] = User(record.name, None)
     return found
+
+
+def _upwards(pid: int, table: Table) -> Iterator[int]:
+    """A process and those above it."""
+    for _ in range(_DEEPEST):
+        yield pid
+        if pid not in table:
+            return
+        pid = table[pid].ppid
 
 
 def in_other_record(record: Record, conversation: str) -> bool:

@@ -35,6 +35,7 @@ _VALUES: dict[str, Offer] = {
     "--kind": events.KINDS,
     "--only": IDS,
     "--template": "templates",
+    "--conversation": "conversations",
     "--from": "templates",
     "--phase": progress.PHASES,
     "--notify": ("off", *events.NOTIFIABLE),

@@ -208,6 +208,13 @@ def command(
         metavar="TEXT",
         help="First prompt for the agent (not repeated when it resumes).",
     ),
+    conversation: str | None = option(
+        "--conversation",
+        section="Agent",
+        metavar="ID",
+        help="Continue a conversation that was begun elsewhere: an id, or last "
+        "(sesh conversations lists them).",
+    ),
     branch: str | None = option(
         "--branch",
         section="Git",
@@ -227,8 +234,9 @@ def command(
     """Start a session and print its name.
 
     NAME defaults to the directory's name, COMMAND to your shell. COMMAND begins after NAME and
-    sesh's own options; put -- before it where that is ambiguous. An ended session of that name is
-    replaced; a living one is left alone (exit 8).
+    sesh's own options; put -- before it where that is ambiguous. With the template of an agent,
+    options after -- are added to its command. An ended session of that name is replaced; a living
+    one is left alone (exit 8).
     """
     if name is not None and named is not None:
         raise UsageError(f"two names: {name} and --name {named}; give one")
@@ -264,6 +272,7 @@ def command(
         template=template,
         usual=usual,
         prompt=prompt,
+        conversation=conversation,
         branch=branch,
         worktree=worktree,
         record_only=record_only,

@@ -39,6 +39,7 @@ GROUPS = {
         "answer": "Answer an agent's question.",
         "ask": "Send a prompt to an agent and print its answer.",
         "wait": "Wait until sessions reach a state.",
+        "conversations": "List conversations with agents, and who is in them.",
     },
     "Clean up": {
         "rm": "Remove ended sessions.",

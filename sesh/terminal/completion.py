@@ -16,8 +16,8 @@ from sesh.model.value_object import Value
 from sesh.terminal.prompt import quoted, quoted_for_fish
 
 # The completions of a value: these words, or those that the script's function of that name finds
-# (sessions, living, finishing, groups, tags, filters, templates, settable, directories,
-# variables); None: nothing.
+# (sessions, living, finishing, groups, tags, filters, templates, settable, conversations,
+# directories, variables); None: nothing.
 Offer = tuple[str, ...] | str | None
 
 
@@ -74,6 +74,7 @@ class Tree(Value):
 _NAMES = r's/^\[?\{"name":"([A-Za-z0-9_-]+)".*/\1/p'
 _LIVING = r's/^\[?\{"name":"([A-Za-z0-9_-]+)",("id":"[^"]*",)?"state":"(%s)".*/\1/p'
 _GROUPS = r's/.*,"image":[^,]*,"group":"([^"\]+)".*/\1/p'
+_IDS = r's/^\[?\{"id":"([A-Za-z0-9_-]+)".*/\1/p'  # of `conversations --json`
 _TAGS = r'/,"tags":\["/{s/.*,"tags":\[("[^]]*")\].*/\1/;s/","/\n/g;s/"//g;p}'
 
 
@@ -91,6 +92,7 @@ def _fill(shell: str, tree: Tree, **tables: Iterable[str]) -> str:
         "living_names": [_LIVING % "|".join(tree.living)],
         "groups": [_GROUPS],
         "tags": [_TAGS],
+        "ids": [_IDS],
         "verbs": [" ".join(verb.name for verb in tree.offered)],
         "states": [" ".join(tree.states)],
         "filters": [" ".join(tree.filters)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from hashlib import sha256
 from pathlib import Path
 
@@ -172,3 +173,93 @@ def test_codex_in_a_worktree(codex: Person) -> None:
     with settings.open("a") as file:
         file.write(f'\n[projects."{trusted}"]\ntrust_level = "trusted"\n')
     _in_a_worktree(codex, trusted)
+
+
+# --- conversations that were begun without sesh --------------------------------------------------
+
+
+def _by_hand(person: Person, *words: str) -> str:
+    """The user's own agent, in a tmux that is none of ours; its conversation when it has ended."""
+    other = str(person.world.root / "by-hand")
+    run = ("tmux", "-f", "/dev/null", "-S", other)
+    subprocess.run(
+        [*run, "new-session", "-d", "-c", str(person.world.cwd), *words],
+        env=person.world.env,
+        check=True,
+    )
+    try:
+        show = [*run, "capture-pane", "-p"]
+
+        def shows(text: str) -> bool:
+            return text in subprocess.run(show, capture_output=True, text=True).stdout
+
+        assert eventually(lambda: shows("you said: remember the apple"), PATIENCE)
+        found = eventually(lambda: person.world.ok("conversations", "--json").json, PATIENCE)[0]
+        busy = person.world.sesh("start", "mine", "-t", person.agent, "--conversation", "last")
+        assert busy.code == 8, busy
+        assert f"uses conversation {found['id']}" in busy.err
+        assert (found["in_use"], found["session"]) == (True, None)
+    finally:
+        subprocess.run([*run, "kill-server"], check=True)
+    assert eventually(
+        lambda: not person.world.ok("conversations", "--json").json[0]["in_use"], PATIENCE
+    )
+    return str(found["id"])
+
+
+def _imported(person: Person, *words: str) -> None:
+    """It is continued in a session, and like any other one from there on."""
+    conversation = _by_hand(person, *words)
+    [shown] = person.world.ok("conversations", "--json").json
+    assert (shown["title"], shown["turns"]) == ("remember the apple", 1)
+    done = person.world.ok("start", person.name, "-t", person.agent, "--conversation", "last")
+    assert f"continues conversation {conversation}: remember the apple" in done.err
+    person.sees("you said: remember the apple")
+    person.waits_for("idle")
+    person.prompts("go on")
+    person.sees("you said: go on")
+    _written(person, conversation, "you said: go on")
+    assert _conversation(person) == conversation
+    [shown] = person.world.ok("conversations", "--json").json
+    assert (shown["session"], shown["in_use"], shown["turns"]) == (person.name, True, 2)
+    person.waits_for("idle")
+    person.kills()
+    person.world.ok("restart", person.name)
+    person.sees("you said: go on")
+    assert _conversation(person) == conversation
+    assert len(person.world.ok("conversations", "--all", "--json").json) == 1
+
+
+def test_one_of_claude_is_continued(claude: Person) -> None:
+    _imported(claude, "claude", "remember the apple")
+
+
+def test_one_of_codex_is_continued(codex: Person) -> None:
+    _imported(codex, "codex", "-c", "features.daemon_auto_start=false", "remember the apple")
+
+
+def test_options_for_claude(claude: Person) -> None:
+    claude.world.ok("start", claude.name, "-t", "claude", "--", "--model", "haiku")
+    claude.waits_for("idle")
+    claude.prompts("hello")
+    _written(claude, _conversation(claude), "you said: hello")
+    claude.world.ok("restart", "-y", claude.name)
+    claude.sees("you said: hello")
+    claude.prompts("and again")
+    claude.sees("you said: and again")
+    asked = [one for one in claude.stub.requests if one.get("tools")]
+    assert {"haiku" in one["model"] for one in asked} == {True}
+
+
+def test_options_for_codex(codex: Person) -> None:
+    codex.world.ok("start", codex.name, "-t", "codex", "--", "--model", "another")
+    codex.waits_for("idle")
+    codex.prompts("hello")
+    codex.sees("you said: hello")
+    _written(codex, _conversation(codex), '"task_complete"')
+    codex.world.ok("restart", "-y", codex.name)
+    codex.sees("you said: hello")
+    codex.prompts("and again")
+    codex.sees("you said: and again")
+    asked = [one for one in codex.stub.requests if one.get("tools")]
+    assert {one["model"] for one in asked} == {"another"}

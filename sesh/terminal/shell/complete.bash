@@ -27,6 +27,11 @@ _sesh_finishing() {
 }
 _sesh_groups() { _sesh_find "$1" '%GROUPS%'; }
 _sesh_tags() { _sesh_find "$1" '%TAGS%'; }
+_sesh_conversations() {
+    local -a found
+    mapfile -t found < <(command sesh conversations --json 2>/dev/null | sed -nE '%IDS%')
+    _sesh_words last "${found[@]}"
+}
 _sesh_variables() { mapfile -t COMPREPLY < <(compgen -e -- "$cur"); }
 _sesh_directories() {
     compopt -o filenames

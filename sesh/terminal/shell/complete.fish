@@ -61,6 +61,11 @@ function __sesh_tags
     __sesh_find '%TAGS%'
 end
 
+function __sesh_conversations
+    echo last
+    command sesh conversations --json 2>/dev/null | sed -nE '%IDS%'
+end
+
 # One's own, those of the project around, and those that come with sesh
 function __sesh_templates
     set -l dir $PWD

@@ -20,6 +20,12 @@ _sesh_finishing() {
 }
 _sesh_groups() { _sesh_find group '%GROUPS%' }
 _sesh_tags() { _sesh_find tag '%TAGS%' }
+_sesh_conversations() {
+    local expl
+    local -a found
+    found=(last ${(f)"$(_call_program conversations sesh conversations --json 2>/dev/null | sed -nE '%IDS%')"})
+    _wanted conversations expl conversation compadd -a found
+}
 
 # One's own, those of the project around, and those that come with sesh
 _sesh_templates() {
