@@ -99,6 +99,10 @@ def test_a_template_is_shown_as_it_is(world: World) -> None:
         "conversation": "minted",
         "start": ["--session-id", "{conversation}", "--settings", "{hooks}"],
         "resume": ["--resume", "{conversation}", "--settings", "{hooks}"],
+        "fork": [
+            *("--resume", "{parent}", "--fork-session"),
+            *("--session-id", "{conversation}", "--settings", "{hooks}"),
+        ],
         "prompt": ["{prompt}"],
         "transcript": "~/.claude/projects/*/{conversation}.jsonl",
         "rules": "claude",
