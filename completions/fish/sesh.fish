@@ -74,6 +74,11 @@ function __sesh_tags
     __sesh_find '/,"tags":\["/{s/.*,"tags":\[("[^]]*")\].*/\1/;s/","/\n/g;s/"//g;p}'
 end
 
+function __sesh_conversations
+    echo last
+    command sesh conversations --json 2>/dev/null | sed -nE 's/^\[?\{"id":"([A-Za-z0-9_-]+)".*/\1/p'
+end
+
 # One's own, those of the project around, and those that come with sesh
 function __sesh_templates
     set -l dir $PWD
@@ -138,7 +143,7 @@ function __sesh_command_at
             return 0
         else if string match -q -- '-*' $word
             contains -- $word -n --name; and set named yes
-            contains -- $word -n --name -C --dir -e --env -g --group --tag -t --template -p --prompt --branch --worktree --timeout --idle-timeout --launch-timeout --max-memory --max-cpu-time --check-interval --retries --retry-delay --retry-max-delay --retry-reset --retry-on --health-cmd --health-interval --health-timeout --health-retries --health-start-period --max-silence --notify --breaker-failures --breaker-within --breaker-cooldown -i --image --container --mount --user --network --cpus --env-file --docker-opt; and set skip yes
+            contains -- $word -n --name -C --dir -e --env -g --group --tag -t --template -p --prompt --conversation --branch --worktree --timeout --idle-timeout --launch-timeout --max-memory --max-cpu-time --check-interval --retries --retry-delay --retry-max-delay --retry-reset --retry-on --health-cmd --health-interval --health-timeout --health-retries --health-start-period --max-silence --notify --breaker-failures --breaker-within --breaker-cooldown -i --image --container --mount --user --network --cpus --env-file --docker-opt; and set skip yes
         else if test $named = yes
             echo $at
             return 0
@@ -164,6 +169,7 @@ complete -c sesh -f
 complete -c sesh -n '__sesh_command_at >/dev/null' -a '(__sesh_command_line)'
 
 complete -c sesh -n __sesh_no_command -a start -d 'Start a session and print its name'
+complete -c sesh -n __sesh_no_command -a fork -d 'Start a new session with a copy of the conversation of another one'
 complete -c sesh -n __sesh_no_command -a restart -d 'Restart sessions in place'
 complete -c sesh -n __sesh_no_command -a stop -d 'Stop sessions'
 complete -c sesh -n __sesh_no_command -a pause -d 'Pause sessions'
@@ -184,6 +190,7 @@ complete -c sesh -n __sesh_no_command -a send -d 'Type TEXT into a session and p
 complete -c sesh -n __sesh_no_command -a answer -d 'Answer an agent\'s question'
 complete -c sesh -n __sesh_no_command -a ask -d 'Send PROMPT to an agent'
 complete -c sesh -n __sesh_no_command -a wait -d 'Wait until sessions end'
+complete -c sesh -n __sesh_no_command -a conversations -d 'List the conversations with agents that were begun in this directory'
 complete -c sesh -n __sesh_no_command -a rm -d 'Remove sessions'
 complete -c sesh -n __sesh_no_command -a gc -d 'Clean up'
 complete -c sesh -n __sesh_no_command -a doctor -d 'Diagnose problems and suggest or apply fixes'
@@ -215,6 +222,7 @@ complete -c sesh -n __sesh_an_alias -a version -d '--version'
 complete -c sesh -n __sesh_no_command -s v -s V -l version -d 'Show the version'
 complete -c sesh -n __sesh_no_command -s h -l help -d 'Show help and exit'
 
+complete -c sesh -n '__sesh_in fork; and __sesh_first --worktree -p --prompt -g --group --tag' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in restart' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in stop' -a '(__sesh_living)'
 complete -c sesh -n '__sesh_in pause' -a '(__sesh_sessions)'
@@ -243,8 +251,8 @@ complete -c sesh -n '__sesh_in config; and __sesh_first' -a 'show edit check pat
 complete -c sesh -n '__sesh_in timer; and __sesh_first --every --scheduler' -a 'install remove status'
 complete -c sesh -n '__sesh_in init; and __sesh_first' -a 'bash zsh fish'
 complete -c sesh -n '__sesh_in completion; and __sesh_first' -a 'bash zsh fish'
-complete -c sesh -n '__sesh_in man; and __sesh_first' -a 'start restart stop pause resume rename set ls show status logs transcript grep events stats attach detach send answer ask wait rm gc doctor adopt template config timer watch init completion man help update resumable finish hook pass'
-complete -c sesh -n '__sesh_in help; and __sesh_first' -a 'start restart stop pause resume rename set ls show status logs transcript grep events stats attach detach send answer ask wait rm gc doctor adopt template config timer watch init completion man help update resumable finish scripting'
+complete -c sesh -n '__sesh_in man; and __sesh_first' -a 'start fork restart stop pause resume rename set ls show status logs transcript grep events stats attach detach send answer ask wait conversations rm gc doctor adopt template config timer watch init completion man help update resumable finish hook pass'
+complete -c sesh -n '__sesh_in help; and __sesh_first' -a 'start fork restart stop pause resume rename set ls show status logs transcript grep events stats attach detach send answer ask wait conversations rm gc doctor adopt template config timer watch init completion man help update resumable finish scripting'
 complete -c sesh -n '__sesh_in update; and __sesh_first --phase --meta --error --summary --resume-ready --conversation' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in resumable; and __sesh_first' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in finish' -a '(__sesh_finishing)'
@@ -259,11 +267,12 @@ complete -c sesh -n '__sesh_on start' -s a -l attach -d 'Attach to the session'
 complete -c sesh -n '__sesh_on start' -s d -l detach -d 'Do not attach'
 complete -c sesh -n '__sesh_on start' -l record-only -d 'Create only a record'
 complete -c sesh -n '__sesh_on start show update' -l json -d 'Print the session as JSON'
-complete -c sesh -n '__sesh_on start restart stop pause resume rename set ls show status logs transcript grep events stats attach detach send answer ask wait rm gc doctor adopt template config timer watch init completion man help update resumable finish hook pass' -s h -l help -d 'Show help and exit'
+complete -c sesh -n '__sesh_on start fork restart stop pause resume rename set ls show status logs transcript grep events stats attach detach send answer ask wait conversations rm gc doctor adopt template config timer watch init completion man help update resumable finish hook pass' -s h -l help -d 'Show help and exit'
 complete -c sesh -n '__sesh_on start' -s t -l template -x -a '(__sesh_templates)' -d 'Use a template'
 complete -c sesh -n '__sesh_on start' -s p -l prompt -x -d 'First prompt for the agent'
+complete -c sesh -n '__sesh_on start' -l conversation -x -a '(__sesh_conversations)' -d 'Continue a conversation that was begun elsewhere'
 complete -c sesh -n '__sesh_on start' -l branch -x -d 'Require BRANCH in the directory'
-complete -c sesh -n '__sesh_on start' -l worktree -x -d 'Run in a new git worktree, on BRANCH'
+complete -c sesh -n '__sesh_on start fork' -l worktree -x -d 'Run in a new git worktree, on BRANCH'
 complete -c sesh -n '__sesh_on start' -l timeout -x -d 'End the session TIME after its start, retries included'
 complete -c sesh -n '__sesh_on start' -l idle-timeout -x -d 'End the session after TIME without output'
 complete -c sesh -n '__sesh_on start' -l launch-timeout -x -d 'Time to wait for the command to start'
@@ -297,6 +306,11 @@ complete -c sesh -n '__sesh_on start' -l network -x -d 'Network of the container
 complete -c sesh -n '__sesh_on start' -l cpus -x -d 'CPUs of the container, for example 1.5'
 complete -c sesh -n '__sesh_on start' -l env-file -x -d 'File of NAME=VALUE lines for the container'
 complete -c sesh -n '__sesh_on start' -l docker-opt -x -d 'Extra option for docker run, as one word'
+complete -c sesh -n '__sesh_on fork' -s p -l prompt -x -d 'The first prompt of the new session'
+complete -c sesh -n '__sesh_on fork' -s g -l group -x -a '(__sesh_groups)' -d 'Put it into GROUP'
+complete -c sesh -n '__sesh_on fork' -l tag -x -a '(__sesh_tags)' -d 'Give it another tag'
+complete -c sesh -n '__sesh_on fork' -s a -l attach -d 'Attach to it'
+complete -c sesh -n '__sesh_on fork' -l json -d 'Print the new session as JSON'
 complete -c sesh -n '__sesh_on restart' -l stale -d 'Restart all stale sessions'
 complete -c sesh -n '__sesh_on restart' -l failed -d 'Restart all failed sessions, including those ended by a limit'
 complete -c sesh -n '__sesh_on restart' -l lost -d 'Restart all lost sessions, for example after a reboot'
@@ -360,6 +374,10 @@ complete -c sesh -n '__sesh_on wait' -l any -d 'Return when one session reaches 
 complete -c sesh -n '__sesh_on wait' -l all -d 'Return when all sessions reach it'
 complete -c sesh -n '__sesh_on wait' -l timeout -x -d 'Give up after TIME'
 complete -c sesh -n '__sesh_on wait' -l exit-code -d 'Exit with the agent\'s exit status'
+complete -c sesh -n '__sesh_on conversations' -s C -l dir -x -a '(__sesh_directories)' -d 'Conversations started in DIR'
+complete -c sesh -n '__sesh_on conversations' -s t -l template -x -a '(__sesh_templates)' -d 'Only those of this template\'s agent'
+complete -c sesh -n '__sesh_on conversations' -s a -l all -d 'Those of all directories'
+complete -c sesh -n '__sesh_on conversations' -l json -d 'Print an array of conversations as JSON'
 complete -c sesh -n '__sesh_on rm' -l ended -d 'Remove all ended sessions'
 complete -c sesh -n '__sesh_on rm' -s f -l force -d 'Stop living sessions first, remove damaged records, ignore missing sessions'
 complete -c sesh -n '__sesh_on rm' -l discard -d 'Remove the worktree even with unsaved work'
@@ -395,7 +413,7 @@ complete -c sesh -n '__sesh_on update' -l meta -x -d 'Store metadata'
 complete -c sesh -n '__sesh_on update' -l error -x -d 'Report an error'
 complete -c sesh -n '__sesh_on update' -l summary -x -d 'Short summary of the work'
 complete -c sesh -n '__sesh_on update' -l resume-ready -x -a 'yes no' -d 'Whether the work can be resumed'
-complete -c sesh -n '__sesh_on update' -l conversation -x -d 'ID of the agent\'s conversation'
+complete -c sesh -n '__sesh_on update' -l conversation -x -a '(__sesh_conversations)' -d 'ID of the agent\'s conversation'
 complete -c sesh -n '__sesh_on update' -l force -d 'Store values that look like secrets'
 complete -c sesh -n '__sesh_on resumable' -l json -d 'Print the answer as JSON'
 complete -c sesh -n '__sesh_on finish' -l summary -x -d 'Short summary of the result'

@@ -229,7 +229,7 @@ def _last(kind: str, here: list[Conversation], directory: str) -> Conversation:
     if here and here[0].user:
         raise _in_use(here[0].id, here[0].user)
     raise SeshError(
-        f"no conversation of {kind} was begun in {directory}; see: sesh conversations -a"
+        f"no conversation of {kind} was started in {directory}; next: sesh conversations -a"
     )
 
 

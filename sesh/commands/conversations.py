@@ -25,12 +25,12 @@ _TITLE, _DIRECTORY = 20, 12  # columns that a title and a directory keep
 
 @declare(
     "conversations",
-    examples={
-        "sesh start fix -t claude --conversation last": "continue the newest in a session",
-    },
+    examples={"sesh conversations -a": "of all directories"},
 )
 def command(
-    directory: str | None = option("-C", "--dir", metavar="DIR", help="Those begun in DIR."),
+    directory: str | None = option(
+        "-C", "--dir", metavar="DIR", help="Conversations started in DIR."
+    ),
     name: str | None = option(
         "-t", "--template", metavar="NAME", help="Only those of this template's agent."
     ),

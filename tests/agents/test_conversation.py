@@ -287,7 +287,7 @@ def test_a_conversation_of_unknown_origin_is_not_resumed(agent: World) -> None:
         kill(agent, name)
     done = agent.sesh("restart", "x2")
     assert done.code == 1
-    assert f"{conversation} was begun in its directory while x1 ran there too" in done.err
+    assert f"{conversation} was started in its directory while x1 ran there too" in done.err
     agent.ok("update", "x1", "--conversation", conversation)
     for name in ("x1", "x2"):
         agent.ok("restart", name)

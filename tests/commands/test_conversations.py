@@ -229,7 +229,7 @@ def test_one_of_a_session_that_has_ended(agent: World) -> None:
     ("which", "code", "what"),
     [
         (C, 1, f"no conversation {C} of claude here"),
-        ("last", 1, "no conversation of claude was begun in"),
+        ("last", 1, "no conversation of claude was started in"),
         ("../../etc/passwd", 2, "invalid id"),
         ("--help", 2, ""),
         ("a b", 2, "invalid id"),
@@ -266,7 +266,7 @@ def test_transcripts_that_cannot_be_continued(agent: World) -> None:
         (("one", "-t", "claude", "--prompt", "x"), 2, "use sesh send after the start"),
         (("one", "-t", "claude", "--worktree", "x"), 2, "sesh fork NAME --worktree BRANCH"),
         (("one", "-t", "claude", "--image", "x"), 1, "in a container are out of reach"),
-        (("one", "-t", "claude", "--record-only"), 2, "--conversation is about a process"),
+        (("one", "-t", "claude", "--record-only"), 2, "--conversation cannot be combined"),
         (("one", "-t", "aider", "--", "cat"), 1, "does not know where it keeps"),
     ],
 )

@@ -203,7 +203,7 @@ def test_no_prompt_yet(agent: World) -> None:
 
 def test_a_name_that_is_taken(agent: World) -> None:
     begun(agent)
-    refused(agent, 8, "one is running already", "one", "one")
+    refused(agent, 8, "one is already running", "one", "one")
     refused(agent, 2, "invalid name", "one", "a.b")
 
 

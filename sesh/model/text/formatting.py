@@ -172,19 +172,24 @@ def table(
     rows: Sequence[Sequence[str]],
     room: int | None = None,
     *,
+    shrink: Mapping[int, int] | None = None,
     drop: Sequence[int] = (),
     numbers: bool = False,
 ) -> list[str]:
     """Rows as lines with aligned columns, the first to the left; `numbers`: the others to the
-    right. To fit into `room`, columns are dropped in the order of `drop`, then cut from the right.
-    """
+    right. To fit into `room`, columns are dropped in the order of `drop`, as far as it is not enough
+    to shrink those of `shrink` to a width; then columns are cut from the right."""
     widths = {
         at: max(map(display_width, column)) for at, column in enumerate(zip(*rows, strict=True))
     }
     if room is not None:
+        least = {at: min(widths[at], width) for at, width in (shrink or {}).items()}
         for at in drop:
-            if _total(widths) > room:
+            if _total({**widths, **least}) > room:
                 del widths[at]
+                least.pop(at, None)
+        for at, width in least.items():
+            widths[at] = max(width, widths[at] - max(0, _total(widths) - room))
         for at in reversed(widths):
             widths[at] -= min(widths[at], max(0, _total(widths) - room))
     lines = []
