@@ -79,6 +79,8 @@ def _lives_twice(person: Person) -> None:
     assert second != first
     _written(copy, second, "you said: take the left way")
     assert _mark(_transcript(person, first)) == before
+    used = copy.world.ok("show", "copy", "--json").json["usage"]
+    assert used["tokens_out"] == copy.stub.used[-1].output  # only its own answer
     origin = copy.session()["forked_from"]
     assert (origin["name"], origin["conversation"]) == (person.name, first)
 

@@ -44,6 +44,12 @@ _ENDS = (b'"stop_reason"', b'"isApiErrorMessage"', _INTERRUPTED.encode())
 _OURS = ("<command-name>", "<local-command", "<task-notification>", "Caveat: ")
 
 
+def _is_copied(entry: Mapping[str, Any]) -> bool:
+    """Is it a line that a fork has taken over from another conversation, which has paid for it?"""
+    origin, own = entry.get("session_id"), entry.get("sessionId")
+    return isinstance(origin, str) and isinstance(own, str) and origin != own
+
+
 class Sums:
     """What the lines of a transcript sum up to. `add` never raises."""
 
@@ -91,7 +97,7 @@ class Sums:
         key = message.get("id")
         if not isinstance(key, str):
             key = entry.get("uuid")
-        if isinstance(key, str) and key and model:
+        if isinstance(key, str) and key and model and not _is_copied(entry):
             self._messages.add(key, model, counts, over=over)
         if main:
             self._in_main(entry, message, model, counts, over=over)

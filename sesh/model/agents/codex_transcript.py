@@ -27,14 +27,16 @@ from sesh.model.value_object import Any, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 _UNKNOWN = "unknown"  # before the first turn_context
 _LONGEST_ANSWER = 1 << 14
 _TOTAL = 10**12  # tokens of a conversation: more is not believed
+_UNKNOWN_BEFORE = (_TOTAL,) * 6
 _MATTERS = (
     *(b'"token_count"', b'"task_', b'"turn_', b"_call", b'"role":"assistant"', b'"error"'),
+    b'"forked_from_id"',
     b'": "',  # another program has written it
 )
 _ABORTED = b'"turn_aborted"'
@@ -51,6 +53,9 @@ class Sums:
         self._known = Usage()
         self._total = 0  # the highest one
         self._best = (0, 0, 0, 0, 0)  # its counts
+        self._forked = False
+        # A fork continues the totals of its origin: their size and counts before its first answer.
+        self._before: tuple[int, ...] = _UNKNOWN_BEFORE
 
     def add(self, line: bytes) -> None:
         if not any(mark in line for mark in _MATTERS):
@@ -60,7 +65,9 @@ class Sums:
             return
         payload, at = table(entry.get("payload")), moment(entry.get("timestamp"))
         kind, what = entry.get("type"), payload.get("type")
-        if kind == "turn_context":
+        if kind == "session_meta":
+            self._forked = self._forked or isinstance(payload.get("forked_from_id"), str)
+        elif kind == "turn_context":
             self._known = replace(
                 self._known, model=name(payload.get("model")) or self._known.model
             )
@@ -100,6 +107,9 @@ class Sums:
             self._total, self._best = size, counts
             self._known = replace(self._known, tokens=tokens)
         last = table(info.get("last_token_usage"))
+        if size and last:
+            before = (max(0, size - _size(last)), *_less(counts, _counts(last)))
+            self._before = min(self._before, before)
         used, window = count(last.get("total_tokens")), count(info.get("model_context_window"))
         prompt = count(last.get("input_tokens"))
         longest = Tokens(self._known.model or _UNKNOWN, longest=prompt)
@@ -128,15 +138,20 @@ class Sums:
         """By model, the sums follow from the differences between totals; with one model they are
         the highest total itself."""
         tool, since = self._calls.last
-        tokens = tuple(one for one in self._known.tokens if any(one.counts))
+        tokens, best = self._known.tokens, [*self._best]
+        if self._forked and self._before < _UNKNOWN_BEFORE:
+            best = _less(best, self._before[1:])
+            tokens = _without(tokens, self._before[1:])
+        tokens = tuple(one for one in tokens if any(one.counts))
         if len(tokens) == 1:
-            tokens = (tokens_of(tokens[0].model, self._best, tokens[0].longest),)
+            tokens = (tokens_of(tokens[0].model, best, tokens[0].longest),)
         return replace(self._known, tokens=tokens, tool=tool, tool_since=since)
 
     def dump(self) -> dict[str, Any]:
         tokens = [[getattr(one, field) for field in one.fields] for one in self._known.tokens]
         best, calls = [*self._best], self._calls.dump()
-        return {"total": self._total, "best": best, "calls": calls, "tokens": tokens}
+        fork = [self._forked, *self._before]
+        return {"total": self._total, "best": best, "calls": calls, "tokens": tokens, "fork": fork}
 
     @classmethod
     def load(cls, plain: Mapping[str, Any], usage: Usage) -> Sums:
@@ -145,8 +160,24 @@ class Sums:
         self._total, self._calls = int(plain["total"]), Calls.load(plain["calls"])
         first, second, third, fourth, fifth = map(int, plain["best"])
         self._best = (first, second, third, fourth, fifth)
+        forked, *before = plain["fork"]
+        self._forked, self._before = bool(forked), tuple(map(int, before))
+        if len(self._before) != len(_UNKNOWN_BEFORE):
+            raise ValueError("not the counts of a fork")
         self._known = replace(usage, tokens=tuple(Tokens(*one) for one in plain["tokens"]))
         return self
+
+
+def _less(counts: Sequence[int], other: Sequence[int]) -> list[int]:
+    return [max(0, one - less) for one, less in zip(counts, other, strict=True)]
+
+
+def _without(tokens: tuple[Tokens, ...], before: Sequence[int]) -> tuple[Tokens, ...]:
+    """Without what a fork's origin had used, which was added to the model of the first answer."""
+    if not tokens:
+        return ()
+    first, *others = tokens
+    return (tokens_of(first.model, _less(first.counts, before), first.longest), *others)
 
 
 def _counts(used: Mapping[str, Any]) -> tuple[int, int, int, int, int]:

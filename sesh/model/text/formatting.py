@@ -177,8 +177,8 @@ def table(
     numbers: bool = False,
 ) -> list[str]:
     """Rows as lines with aligned columns, the first to the left; `numbers`: the others to the
-    right. To fit into `room`, columns are dropped in the order of `drop`, as far as it is not enough
-    to shrink those of `shrink` to a width; then columns are cut from the right."""
+    right. To fit into `room`, columns of `shrink` become narrower, down to their width there; those
+    of `drop` are dropped, in this order, as long as that is not enough; then the right is cut."""
     widths = {
         at: max(map(display_width, column)) for at, column in enumerate(zip(*rows, strict=True))
     }

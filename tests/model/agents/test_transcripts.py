@@ -217,6 +217,34 @@ def test_a_message_counts_once_with_the_highest_of_each_count() -> None:
     assert found.tokens == (Tokens(OPUS, 11, 51, longest=10),)
 
 
+def test_what_a_fork_has_copied_counts_where_it_was_paid_for() -> None:
+    lines = []
+    for key, origin in (("m1", "parent"), ("m2", "own")):
+        entry = json.loads(claude_message(key, {"input_tokens": 10, "output_tokens": 7}))
+        lines.append(json.dumps({**entry, "session_id": origin, "sessionId": "own"}).encode())
+    found = usage("claude", lines)
+    assert found.tokens == (Tokens(OPUS, 10, 7, longest=10),)
+    assert usage("claude", lines[:1]).context == 17
+
+
+def test_a_fork_of_codex_continues_the_totals_of_its_origin() -> None:
+    def line(kind: str, **payload: Any) -> bytes:
+        return json.dumps({"type": kind, "payload": payload}).encode()
+
+    def total(sum_in: int, sum_out: int, last_in: int, last_out: int) -> bytes:
+        sums = {"input_tokens": sum_in, "output_tokens": sum_out}
+        last = {"input_tokens": last_in, "output_tokens": last_out}
+        info = {"total_token_usage": sums, "last_token_usage": last}
+        return line("event_msg", type="token_count", info=info)
+
+    lines = [line("turn_context", model="m"), total(114, 16, 50, 9), total(174, 21, 60, 5)]
+    meta = line("session_meta", id="b", forked_from_id="a")
+    (forked,) = usage("codex", [meta, *lines]).tokens
+    assert (forked.input, forked.output) == (110, 14)
+    (whole,) = usage("codex", lines).tokens
+    assert (whole.input, whole.output) == (174, 21)
+
+
 def test_many_messages_are_each_known_again() -> None:
     lines = [
         claude_message(f"msg_{number}", {"input_tokens": number, "output_tokens": 1})
