@@ -614,7 +614,7 @@ def test_ctrl_c_during_the_grace_of_a_stop(world: World) -> None:
     stop.send_signal(signal.SIGINT)
     out, err = stop.communicate(timeout=pace.seconds(25))
     assert (stop.returncode, out) == (130, "")
-    assert err == "sesh: interrupted\n"
+    assert err == "sesh: a keeps stopping; next: sesh wait a\n"
     assert world.state_of("a") == "stopping"
     assert Path(f"/proc/{pid}").exists()
     os.kill(pid, signal.SIGKILL)

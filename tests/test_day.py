@@ -335,7 +335,9 @@ def test_noon_the_agent_dies_and_the_menu_has_four_keys(world: World, terminal: 
 
 def test_afternoon_without_attaching(world: World, terminal: Terminal) -> None:
     terminal.run("sesh start api -- ./agent")
+    terminal.see_screen("$ sesh start api -- ./agent\napi\n$")
     terminal.run("sesh send api write the tests")
+    terminal.see_screen("…\n$ sesh send api write the tests\n$")
     terminal.run("sesh logs api")
     terminal.see_screen("""
         $ sesh start api -- ./agent

@@ -304,7 +304,7 @@ def _interrupted(able: list[Seen], *, after_echo: bool) -> int:
         raise KeyboardInterrupt
     keep = "keeps" if len(names) == 1 else "keep"
     look = f"sesh wait {' '.join(names)}" if len(names) <= 3 else "sesh ls -f state=stopping"
-    output.note(f"{formatting.listed(names)} {keep} stopping; {look}", after_echo=after_echo)
+    output.note(f"{formatting.listed(names)} {keep} stopping; next: {look}", after_echo=after_echo)
     return errors.INTERRUPTED
 
 

@@ -99,7 +99,7 @@ def _closed_off(circuit: Circuit, opened: Opened, down: Sequence[View]) -> Findi
         remedy = f"sesh ls --all --filter {quote(f'{kind}={name}')}"
         return Finding(Level.WARN, why, remedy, "lists its sessions")
     remedy = f"sesh restart {' '.join(waiting[:20])}"
-    text = f"{why}: {few(waiting)}"
+    text = f"{why}; waiting: {few(waiting)}"
     return Finding(Level.WARN, text, remedy, subjects=waiting)
 
 

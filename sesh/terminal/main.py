@@ -134,7 +134,7 @@ def _overview(context: click.Context) -> int:
     assert listing is not None
     with listing.make_context("ls", ["--exit-code"], parent=context) as inner:
         empty = listing.invoke(inner) != errors.OK
-    others = command_table.NO_HINT
+    others = "sesh --help lists the commands"
     first = "sesh start NAME COMMAND   ·   sesh attach NAME   ·   sesh --help"
     output.say(others if empty else f"\n{first}")
     return errors.OK

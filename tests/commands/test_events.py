@@ -257,8 +257,9 @@ def test_following_shows_the_past_and_each_new_one_soon(world: World) -> None:
 
 def test_following_chooses_too(world: World) -> None:
     world.start("a")
+    world.start("b", "sh", "-c", "while ! test -e go; do sleep 0.05; done; exit 3")
     with reading(world, "events", "-f", "--json", "--kind", "ended", "b") as events:
-        world.start("b", "sh", "-c", "sleep 0.3; exit 3")
+        (world.cwd / "go").touch()
         found = json.loads(events.line())
         assert (found["name"], found["kind"], found["exit_code"]) == ("b", "ended", 3)
 

@@ -50,7 +50,7 @@ def test_an_agent_runs_in_a_new_container_that_is_its_own(boxed: World, engine: 
     assert labels["sesh.run"].startswith(str(boxed.state))
     assert shown["id"] in labels["sesh.claim"]
     complains(boxed.sesh("rm", "a"), 8, "a is running")
-    complains(boxed.sesh("start", "a", *IN_A_BOX, "--", "cat"), 8, "a is running")
+    complains(boxed.sesh("start", "a", *IN_A_BOX, "--", "cat"), 8, "a is already running")
     assert id_of(engine, "sesh-a") == found["Id"]
     assert boxed.state_of("a") == "running"
 

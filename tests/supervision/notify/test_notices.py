@@ -507,7 +507,7 @@ def test_a_session_with_a_choice_of_its_own(world: World) -> None:
     world.ok("stop", "named")
     world.ok("set", "named", "notify=")
     assert "notify" not in (world.session("named")["care"] or {})
-    assert [one["text"] for one in told(world)][2:] == ["named has another name"]
+    assert [one["text"] for one in told(world)][2:] == ["named was renamed"]
 
 
 def test_a_session_that_has_left_the_list_keeps_its_choice(state: Path) -> None:
