@@ -396,7 +396,7 @@ def test_each_of_many_is_noticed_soon_and_the_wait_costs_next_to_nothing(world: 
     assert used < CPU_LIMIT, f"{used:.1%} of a core"
     late = {name: watch.seen[name] - killed[name] for name in names}
     if FULL:  # else others may use the cores
-        assert max(late.values()) < NOTICED_WITHIN, late
+        assert max(late.values()) < pace.seconds(NOTICED_WITHIN), late
 
 
 def test_all_of_many_that_end_at_once_are_noticed(world: World) -> None:
@@ -415,4 +415,4 @@ def test_all_of_many_that_end_at_once_are_noticed(world: World) -> None:
         watch.finish()
     # They compete for the cores while they end, each with its call back: not all within the time
     # for one, but no slower than one after another.
-    assert max(watch.seen.values()) - begin < NOTICED_WITHIN * len(names)
+    assert max(watch.seen.values()) - begin < pace.seconds(NOTICED_WITHIN) * len(names)
