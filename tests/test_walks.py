@@ -10,7 +10,7 @@ MOST_CALLS = {  # from one module to another; what varies from run to run does n
     "ls --json": 32,
     "pass": 202,
     "gc": 330,
-    "restart of an agent": 760,  # a pass of the keeper may record the end first: one look more
+    "restart of an agent": 860,  # a pass of the keeper may record the end first: one look more
     "stop --all of 4": 940,  # on a busy machine it looks again more often
     "doctor --fix": 880,  # it also looks at the other tmux servers of this machine
 }

@@ -21,10 +21,9 @@ from sesh.model.agents import turns as transcript
 from sesh.model.agents.hook_event import conversation_id
 from sesh.model.agents.turns import Turn, Usage
 from sesh.model.errors import SeshError
-from sesh.model.place import InContainer
 from sesh.model.text import quick_json
 from sesh.model.value_object import Any, Value
-from sesh.places import agent_files, environment
+from sesh.places import agent_files, environment, registry
 from sesh.system import files
 
 TYPE_CHECKING = False
@@ -101,7 +100,9 @@ def find(record: Record, conversation: str, variables: Variables) -> Files:
         return Files(reason="its conversation has an invalid id")
     if record.place.agent_files_here:
         return _found(agent_files.conversation_files(kit, conversation, variables), kit)
-    within = _shared(record, agent_files.home(kit.kind, variables, explicit=True))
+    within = registry.of(record).shared(
+        record, agent_files.home(kit.kind, variables, explicit=True)
+    )
     if within is None:
         return Files(reason="its transcripts are in its container, outside of what is mounted")
     variables = {**variables, **agent_files.moved_home(kit.kind, within)}
@@ -127,20 +128,6 @@ def _subagents(main: str) -> list[str]:
     except OSError:
         return []
     return [f"{directory}/{name}" for name in sorted(names) if name.endswith(".jsonl")]
-
-
-def _shared(record: Record, inside: str) -> str | None:
-    """The directory on this machine that is mounted as one in its container."""
-    box = record.spec.box
-    if box is None or not inside or not isinstance(record.place, InContainer):
-        return None
-    mounts = [(record.spec.cwd, record.spec.cwd)] if box.mount else []
-    for words in (mount.split(":") for mount in box.mounts):
-        mounts += [(words[0], words[1])] if len(words) >= 2 else []
-    for outside, there in mounts:
-        if outside.startswith("/") and (inside == there or inside.startswith(f"{there}/")):
-            return outside + inside[len(there) :]
-    return None
 
 
 # --- what they sum up to -------------------------------------------------------------------------

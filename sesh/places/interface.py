@@ -142,6 +142,10 @@ class PlaceKind(Protocol):
         """How full the directory is that the session shares with this machine; None: none."""
         return None
 
+    def shared(self, record: Record, inside: str) -> str | None:
+        """The path on this machine of a directory in the place; None: it is not mounted."""
+        return None
+
     def patience(self, spec: Spec) -> float:
         """How long the agent may take to begin, as requested, in seconds."""
         return spec.launch_timeout

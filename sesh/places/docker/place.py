@@ -90,6 +90,18 @@ class Docker(LaunchInContainer, UnclaimedContainers):
         usual = f"{formatting.size(held.size)} of {amount(session_files.LIMIT)}"
         return f"{session_files.overfull(held) or usual}   ({record.place.run})"
 
+    def shared(self, record: Record, inside: str) -> str | None:
+        box = record.spec.box
+        if box is None or not inside:
+            return None
+        mounts = [(record.spec.cwd, record.spec.cwd)] if box.mount else []
+        for words in (mount.split(":") for mount in box.mounts):
+            mounts += [(words[0], words[1])] if len(words) >= 2 else []
+        for outside, there in mounts:
+            if outside.startswith("/") and (inside == there or inside.startswith(f"{there}/")):
+                return outside + inside[len(there) :]
+        return None
+
     def describe(self, record: Record) -> str:
         place, box = session_files.place(record), record.spec.box
         engine = place.engine.host or place.engine.context
